@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
+from argosy.core.config.explain import grouped
 from argosy.core.config.schema import Config
 from argosy.core.errors import ArgosyError, InputError, StepError
 from argosy.core.statistics.decisions import items_needed, minimum_detectable_effect, paired_stderr
@@ -251,10 +252,8 @@ def remake_questions(suite: Suite, data: Path, seed: int, wanted: Iterable[Key],
     if suite.benchmarks is None:
         return {}
     section = suite.section("benchmarks", Benchmarks)
-    names: dict[tuple[str, str], list[str]] = {}
-    for task, variant, name in sorted(set(wanted)):
-        if task in section.tasks and variant in section.tasks[task].chains(section.variants):
-            names.setdefault((task, variant), []).append(name)
+    names = grouped(((task, variant), name) for task, variant, name in sorted(set(wanted))
+                    if task in section.tasks and variant in section.tasks[task].chains(section.variants))
     items = {task: {item.id: item for item in _readable(partial(_items, section.tasks[task], data, limit), tell)}
              for task, _ in names}  # fmt: skip
     found: dict[Key, Question] = {}

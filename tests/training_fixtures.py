@@ -174,6 +174,20 @@ def tiny_engine(channels: int = 1, **fields: Any) -> Any:
     return make_engine(model, channels, config, Group())
 
 
+def change_settings(change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change DeepSpeed's configuration of all engines to come of this process, in place."""
+    from argosy.model.train.engines import deepspeed
+
+    settings = deepspeed.settings
+
+    def changed(*given: Any) -> dict[str, Any]:
+        made = settings(*given)
+        change(made)
+        return made
+
+    deepspeed.settings = changed
+
+
 def random_batch(number: int, channels: int = 1) -> Batch:
     """Four samples of 16 tokens, those of one number always the same; the channels take turns."""
     ids = np.random.default_rng(number).integers(0, 64, (4, 17))

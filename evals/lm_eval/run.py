@@ -8,6 +8,7 @@ from typing import Any
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM
 
+from argosy.core.config.explain import grouped
 from argosy.core.errors import InputError, StepError
 from argosy.core.statistics.intervals import Estimate
 from argosy.core.statistics.metric import BITS, SHARE, Better, Metric, find, probability, share
@@ -53,9 +54,7 @@ class ArgosyLM(LM):  # type: ignore[misc]
         """Generate up to a stop text, as the task's `generation_kwargs` say (greedy unless do_sample), those of equal
         settings together."""
         found: dict[int, str] = {}
-        groups: dict[str, list[int]] = {}
-        for index, request in enumerate(requests):
-            groups.setdefault(json.dumps(request.args[1], sort_keys=True), []).append(index)
+        groups = grouped((json.dumps(request.args[1], sort_keys=True), index) for index, request in enumerate(requests))
         for settings, chosen in groups.items():
             prompts, options = [requests[index].args[0] for index in chosen], json.loads(settings)
             fits = self.language_model.has_room(prompts, _new_tokens(options))

@@ -19,6 +19,7 @@ from workflows.rules import model_of
 if TYPE_CHECKING:
     from argosy.model.train.config import TrainConfig
     from argosy.model.train.sizing.architecture import Architecture
+    from argosy.model.train.sizing.gpus import Gpu
     from argosy.model.train.sizing.job import Job
     from argosy.model.train.sizing.layouts import Proposals
     from workflows.lifecycle import LifecycleConfig
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     args.stage = phase
     stage = _stage(args, config, model).model_dump()
     job, gpu, own = read_job(stage, model), find_gpu(args.gpu), stage["processes"]
-    _tell(args, job)
+    _tell(args, job, gpu)
     gpus = own if own > 1 else args.gpus * args.nodes
     price = gpu.price if args.price is None else args.price
     asked = Question(gpu, gpus, min(gpus, args.gpus), args.mfu or MFU, price)
@@ -79,12 +80,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _tell(args: argparse.Namespace, job: "Job") -> None:
+def _tell(args: argparse.Namespace, job: "Job", gpu: "Gpu") -> None:
     """Say what the figures take for granted. Raises InputError: the GPU does not compute in 8 bits."""
     from argosy.model.train.sizing.gpus import WITHOUT_FP8
 
-    if job.fp8 and args.gpu.lower() in WITHOUT_FP8:
-        raise InputError(f"{args.stage}.fp8=true needs a GPU of compute capability 8.9 or more, and --gpu {args.gpu} "
+    if job.fp8 and gpu.name in WITHOUT_FP8:
+        raise InputError(f"{args.stage}.fp8=true needs a GPU of compute capability 8.9 or more, and --gpu {gpu.name} "
                          "is of less: set fp8=false, or take a newer GPU")
     if 0 < job.model.positions < job.sequence_length:
         print(f"{job.model.kind} is for {job.model.positions:,} positions (max_position_embeddings), and {args.stage}."

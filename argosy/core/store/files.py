@@ -14,9 +14,6 @@ from typing import Any
 
 from argosy.core.errors import ArgosyError, InputError, StepError
 
-_MASK = os.umask(0o022)  # which can only be read by setting it, before there are threads
-os.umask(_MASK)
-
 _PROCESS = secrets.token_hex(4)  # process ids are equal in containers
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FULL_TEXTS = ("No space left on device", "Disk quota exceeded", "database or disk is full")
@@ -234,6 +231,8 @@ def write_tensors(tensors: Mapping[str, Any], path: Path, about: Mapping[str, st
     """Write tensors of torch as safetensors, whose own file only its user could read; `about`: the file's metadata."""
     from safetensors.torch import save_file
 
+    path.touch()
+    mode = path.stat().st_mode
     save_file(dict(tensors), path, dict(about))
     with contextlib.suppress(OSError):  # of a file system without modes
-        path.chmod(0o666 & ~_MASK)
+        path.chmod(mode)

@@ -161,10 +161,17 @@ class Checkpoints:
 
     every: list[Checkpoint] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    _by_key: dict[str, Checkpoint] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._by_key = {c.key: c for c in self.every}
 
     def __getitem__(self, key: str) -> Checkpoint:
-        return next(c for c in self.every if c.key == key)
+        return self._by_key[key]
+
+    def put(self, checkpoint: Checkpoint) -> None:
+        """Have one more, after the others."""
+        self.every.append(checkpoint)
+        self._by_key[checkpoint.key] = checkpoint
 
     @property
     def evaluated(self) -> list[Checkpoint]:
@@ -182,20 +189,17 @@ class Checkpoints:
         `digest`: of the step that made it."""
         about = outputs["checkpoint"]
         key = f"{digest}/{about['name']}"
-        if len(self._by_key) < len(self.every):
-            self._by_key = {c.key: c for c in self.every}
         if (found := self._by_key.get(key)) is None:
             step, tokens = (int(about.get(name) or 0) for name in ("step", "tokens"))
             found = Checkpoint(key, digest, about.get("stage") or about["name"], about["name"], step, tokens,
                                label=about["name"])
-            self.every.append(found)
+            self.put(found)
         found.add(directory, outputs)
 
     def line(self, checkpoint: Checkpoint) -> list[Checkpoint]:
         """The checkpoints that led to this one, the first one first."""
-        known = {c.key: c for c in self.every}
         found = [checkpoint]
-        while (parent := known.get(found[-1].parent or "")) is not None and parent not in found:
+        while (parent := self._by_key.get(found[-1].parent or "")) is not None and parent not in found:
             found.append(parent)
         return found[::-1]
 
@@ -211,7 +215,8 @@ def read_checkpoints(training: Sequence[str | Path], evaluations: Sequence[str |
         elif done["outputs"].get("exports"):
             nodes[str(done["made_from"]["digest"])] = done
     for digest, done in nodes.items():
-        found.every += _exports(digest, done, nodes)
+        for each in _exports(digest, done, nodes):
+            found.put(each)
     for directory in map(Path, evaluations):
         _add_evaluation(directory, found)
     for c in found.every:

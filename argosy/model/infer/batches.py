@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from argosy.core.config.explain import grouped
 from argosy.model.infer.plan import best_prefixes
 from argosy.model.infer.rows import Tokens, common
 
@@ -22,12 +23,8 @@ def batches_of(requests: Sequence[tuple[Tokens, int]], max_tokens: int, batch_to
     A batch has at most `batch_tokens` (or one prompt), the `max_tokens` to come included, and where beginnings are
     shared (`sharing`), without them; on a CPU, also no more padding than another batch would cost."""
     padding = _BATCH + _STEP * max_tokens if cpu else math.inf
-    seeds: dict[Tokens, list[int]] = {}
-    for prompt, seed in dict.fromkeys(requests):
-        seeds.setdefault(prompt, []).append(seed)
-    by_count: dict[int, list[Tokens]] = {}
-    for prompt, each in seeds.items():
-        by_count.setdefault(len(each), []).append(prompt)
+    seeds = grouped(dict.fromkeys(requests))
+    by_count = grouped((len(each), prompt) for prompt, each in seeds.items())
     return [tuple((prompt, tuple(seeds[prompt])) for prompt in batch)
             for count, prompts in sorted(by_count.items())
             for group, shared in (_alike(prompts) if sharing else [(prompts, 0)])

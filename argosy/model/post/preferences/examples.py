@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from argosy.core.config.explain import grouped
 from argosy.core.errors import InputError
 from argosy.corpus.data.schemas import Message, ParseError, turns_of
 from argosy.corpus.data.sources import DEFAULT_CHANNEL, channel_of
@@ -124,10 +125,8 @@ def hold_out(examples: Sequence[E], count: int, seed: int) -> tuple[list[E], lis
 
     Those of one prompt stay on one side; which one depends on the prompt's tokens and the seed alone. Raises
     InputError: the prompts are too few or too much alike."""
-    prompts: dict[str, list[int]] = {}
-    for number, example in enumerate(examples):
-        text = f"{seed}/{example.prompt_ids}"
-        prompts.setdefault(hashlib.sha256(text.encode()).hexdigest(), []).append(number)
+    prompts = grouped((hashlib.sha256(f"{seed}/{example.prompt_ids}".encode()).hexdigest(), number)
+                      for number, example in enumerate(examples))
     held: set[int] = set()
     for digest in sorted(prompts):
         if len(held) + len(prompts[digest]) <= min(count, len(examples) // 4):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
+from argosy.core.config.explain import grouped
 from argosy.core.errors import InputError, StepError
 from argosy.core.step.contract import StepContext
 from argosy.core.store.files import write_json
@@ -97,10 +98,7 @@ class Stream:
 
 def rows_by_channel(prompts: Sequence[Prompt]) -> dict[str, list[int]]:
     """Return the places of each channel's prompts, by its name."""
-    rows: dict[str, list[int]] = {}
-    for row, prompt in enumerate(prompts):
-        rows.setdefault(prompt.channel, []).append(row)
-    return dict(sorted(rows.items()))
+    return dict(sorted(grouped((prompt.channel, row) for row, prompt in enumerate(prompts)).items()))
 
 
 def make_samples(tokenizer: Any, prompts: Sequence[Prompt], answers: Sequence[Sequence[int]],

@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from argosy.core.config.explain import grouped
 from argosy.core.errors import StepError
 from argosy.core.store.files import write_tensors
 from argosy.model.train.parallelism import Group
@@ -97,10 +98,7 @@ def _write_all(directory: Path, rank: int, pieces: Iterable[tuple[str, Place, Te
 
 def _owners(keys: Sequence[Sequence[Any]]) -> dict[Any, int]:
     """Return which process writes each piece; `keys`: those that each process holds. They take turns."""
-    holders: dict[Any, list[int]] = {}
-    for rank, own in enumerate(keys):
-        for key in own:
-            holders.setdefault(key, []).append(rank)
+    holders = grouped((key, rank) for rank, own in enumerate(keys) for key in own)
     return {key: ranks[number % len(ranks)] for number, (key, ranks) in enumerate(holders.items())}
 
 

@@ -14,6 +14,7 @@ from argosy.model.train.config.model import ModelConfig
 from argosy.model.train.sizing.architecture import of_pipeline
 from argosy.model.train.sizing.job import read_job, read_layout
 from argosy.model.train.sizing.memory import memory
+from tests.training_fixtures import change_settings
 from tests.warm import SERVER
 
 ROOT = Path(__file__).parents[4]
@@ -32,17 +33,10 @@ def test_a_process_never_holds_more_than_its_part_and_a_layer() -> None:
 
 
 def _measure(out: Path, config: TrainConfig) -> None:
-    from argosy.model.train.engines import deepspeed
     from tests.unit.model.train.sizing.test_memory import measured
 
-    settings = deepspeed.settings
-
-    def small(*given: Any) -> dict[str, Any]:
-        made = settings(*given)
-        made["zero_optimization"] |= {"reduce_bucket_size": BUCKET, "allgather_bucket_size": BUCKET}
-        return made
-
-    deepspeed.settings = small
+    buckets = {"reduce_bucket_size": BUCKET, "allgather_bucket_size": BUCKET}
+    change_settings(lambda made: made["zero_optimization"].update(buckets))
     out.write_text(str(measured(512, SMALL, config)))
 
 

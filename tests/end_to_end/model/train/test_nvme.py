@@ -8,7 +8,7 @@ import pytest
 
 from argosy.model.train.engines.zero import own_folder
 from argosy.model.train.sizing.deepspeed import locked
-from tests.training_fixtures import TINY_MODEL, random_batch, tiny_engine
+from tests.training_fixtures import TINY_MODEL, change_settings, random_batch, tiny_engine
 from tests.warm import SERVER
 
 GROUP = 4_000  # numbers of the optimizer's groups
@@ -58,19 +58,14 @@ def _prepare() -> None:
     from deepspeed.ops.op_builder import AsyncIOBuilder
     from deepspeed.runtime.swap_tensor import optimizer_utils, partitioned_param_swapper
 
-    from argosy.model.train.engines import deepspeed
-
-    settings = deepspeed.settings
-
-    def small(*given: Any) -> dict[str, Any]:
-        made = settings(*given)
+    def small(made: dict[str, Any]) -> None:
+        made["aio"] = {"block_size": 1024}
         made["zero_optimization"] |= {"sub_group_size": GROUP, "stage3_param_persistence_threshold": 250}
         made["zero_optimization"].get("offload_param", {})["max_in_cpu"] = 0
-        return {**made, "aio": {"block_size": 1024}}
 
     AsyncIOBuilder.load = lambda self, verbose=True: SimpleNamespace(aio_handle=Files)
     optimizer_utils.MIN_AIO_BYTES = partitioned_param_swapper.MIN_AIO_BYTES = 1024
-    deepspeed.settings = small
+    change_settings(small)
 
 
 def _losses(engine: Any, steps: range) -> list[float]:
