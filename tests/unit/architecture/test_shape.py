@@ -66,8 +66,8 @@ def test_a_file_is_read_in_one_sitting() -> None:
     assert {str(path): lines(path) for path in files().values() if lines(path) > 300} == {}
 
 
-BUDGET = {"argosy/core": (58, 9_210), "argosy/corpus": (139, 15_760), "argosy/model": (160, 21_010),
-          "argosy/evidence": (60, 7_945), "argosy/planning": (2, 281)}  # files and lines
+BUDGET = {"argosy/core": (58, 9_210), "argosy/corpus": (139, 15_760), "argosy/model": (160, 21_000),
+          "argosy/evidence": (60, 7_950), "argosy/planning": (2, 281)}  # files and lines
 
 
 def test_no_wing_grows_beyond_its_budget() -> None:
